@@ -1,7 +1,7 @@
-"""What a former cluster may have, as the provider was moved since the database was as it is.
+"""What a former cluster may have: the provider was moved after the state that was restored.
 
-A look at the cluster that it names now finds nothing of that. It decides nothing about batches that
-were stamped before; of what was not stamped yet, it does not tell all.
+A look at the cluster that it names now does not tell what became of batches stamped for the former
+one, nor whether that has messages which were not stamped yet in this state.
 """
 
 from collections.abc import Collection

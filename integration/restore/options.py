@@ -168,7 +168,13 @@ def _sent(finding: RestoreFinding) -> Card:
                 "Nothing goes out twice.",
                 is_advised=True,
             ),
-            _send_all(waiting, sent),
+            Option(
+                SEND_ALL,
+                f"Send all {waiting:,}",
+                f"{so_many(sent, 'message goes', 'messages go')} out a second time, with the same "
+                "ids. For a cluster that was put back as well.",
+                needs_reason=True,
+            ),
         ),
     )
 
@@ -177,37 +183,28 @@ def _sent_elsewhere(finding: RestoreFinding, sent: int, left: int) -> Card:
     """The provider was moved: of what this cluster does not have, the former one may have some."""
     facts = finding.facts
     waiting = facts["waiting"]
+    others = "the other one" if left == 1 else f"any of the other {left:,}"
+    all_ = "it" if left == 1 else "any of them"
+    twice = (
+        "What the cluster before has of them goes out a second time, to this one, with the same "
+        "ids. Right where it has none, or where nobody reads it any more."
+    )
+    both = f"{so_many(sent, 'message goes', 'messages go')} to this cluster a second time. {twice}"
+    split = Option(MARK_SENT, f"Mark {sent:,} as sent, send {left:,}", twice, needs_reason=True)
+    send = Option(SEND_ALL, f"Send all {waiting:,}", both if sent else twice, needs_reason=True)
     return Card(
         finding,
         title=f"{facts['name']}: the relay may have sent more to another cluster",
         what=f"{so_many(waiting, 'outgoing message waits', 'outgoing messages wait')} here; "
         f"{so_many(sent, 'is', 'are')} in the cluster that the provider names now. Whether the "
-        f"cluster before has {'the other' if sent else 'any of'} {left:,} is not known.",
+        f"cluster before has {others if sent else all_} is not known.",
         why="The provider may have named another cluster at the backup. Each waiting message was "
         f"looked for in {', '.join(facts['topics'])} of this one alone, by what it contains; what "
         "was sent to the one before since the backup is written only there. Look into its topics "
         "before you decide. If it has some of these messages, let the provider name it again and "
-        "look again: that look asks it, and what it does not have is sent to it.",
-        options=(
-            Option(
-                MARK_SENT,
-                f"Mark {sent:,} as sent, send {left:,}",
-                "What the cluster before has of these goes out a second time, to this one, with "
-                "the same ids. Right where it has none, or where nobody reads it any more.",
-                needs_reason=True,
-            ),
-            _send_all(waiting, sent),
-        ),
-    )
-
-
-def _send_all(waiting: int, sent: int) -> Option:
-    return Option(
-        SEND_ALL,
-        f"Send all {waiting:,}",
-        f"{so_many(sent, 'message goes', 'messages go')} out a second time, with the same ids. For "
-        "a cluster that was put back as well.",
-        needs_reason=True,
+        "look again: that look asks it. What it does not have is sent to it then, also what this "
+        "one has.",
+        options=(split, send) if sent else (send,),
     )
 
 

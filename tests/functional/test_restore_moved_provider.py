@@ -149,7 +149,7 @@ def test_no_look_at_this_cluster_decides_what_a_former_one_may_have(
         leave(provider, shard, last)
     relay(provider, 0, Restore.objects.exists)
 
-    assert decided(options.MARK_SENT).facts["waiting"] == 1
+    assert decided(options.SEND_ALL).facts["waiting"] == 1
 
     waiting, doubtful, on_its_way = rows
     relay(provider, 0, lambda: states(waiting.pk) == ["PUBLISHED"])
@@ -195,17 +195,20 @@ def test_a_lease_without_topics_makes_no_look_uncertain(broker: Kafka) -> None:
     assert not looked().facts["has_moved"]
 
 
-@pytest.mark.parametrize("has_moved", [True, False])
+@pytest.mark.parametrize(
+    ("noticed_by", "has_moved"), [("person", True), ("timeline", True), ("person", False)]
+)
 def test_people_are_asked_though_the_cluster_that_is_named_now_has_nothing(
-    broker: Kafka, has_moved: bool
+    broker: Kafka, noticed_by: str, has_moved: bool
 ) -> None:
     provider = a_provider(bootstrap_servers=broker.bootstrap)
     rows = three_shards(provider, **({"cluster": "another"} if has_moved else {}))
     create_topics(provider, rows)
-    restore = Restore.objects.create(noticed_by="person", text="restored from a backup")
+    restore = Restore.objects.create(noticed_by=noticed_by, text="restored from a backup")
 
     if has_moved:
-        assert decided(options.MARK_SENT).facts["sent"] == []
+        finding = decided(options.SEND_ALL)
+        assert [way.word for way in options.card(finding).options] == [options.SEND_ALL]
     else:
         assert examining.look(restore).closed_at is not None
 
