@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
@@ -24,7 +24,7 @@ from integration.models import Provider, Queue, QueuePartition
 from integration.runs.rescues import Margin, Rescued, in_danger, rescue_queue
 from integration.selectors.delivering.senders import AT_KAFKA, RUNS
 from integration.store import deployments, rescues
-from integration.store.sessions import database_now, django_connection
+from integration.store.sessions import database_now, database_time, django_connection
 
 logger = logging.getLogger(__name__)
 # The lag monitor looks every 15 s; what it saw so lately to be read to its end is in no danger.
@@ -87,6 +87,7 @@ class _Round:
         self.failed: list[int] = []
 
     def provider(self, provider: Provider, queues: Sequence[Queue]) -> None:
+        as_of = database_time()
         try:
             found = looks.look(provider, [queue.topic for queue in queues])
         except IntegrationError as e:
@@ -95,10 +96,12 @@ class _Round:
         for queue in queues:
             look = found.get(queue.topic)
             if look is not None and not self.context.should_stop() and _may_run(queue):
-                self._queue(queue, look)
+                self._queue(queue, look, as_of)
 
-    def _queue(self, queue: Queue, look: TopicLook) -> None:
+    def _queue(self, queue: Queue, look: TopicLook, as_of: datetime) -> None:
         try:
+            if rescues.note_cut(queue.pk, look.facts, as_of):
+                self.context.say(f"{queue.name}: {queue.topic} lost what was rescued of it.")
             until = in_danger(queue, look, self.margin)
             self.endangered += [(queue.pk, partition) for partition in until]
             if until and not rescues.is_full(queue.pk, list(until)):

@@ -126,11 +126,20 @@ class Owned:
     def reached(self) -> int:
         """Return the offset up to which the database knows messages of the topic.
 
-        Beyond the position those are what is done ahead of it, what has failed, and what calls were
-        made for.
+        Beyond the position those are what is done ahead of it, what has failed, what calls were
+        made for, and what was rescued.
         """
         ahead = [at for at in (self.failed_until, self.called_until) if at is not None]
-        return max(self.next_offset, max([*self.done, *ahead], default=-1) + 1)
+        known = max([*self.done, *ahead], default=-1) + 1
+        return max(self.next_offset, known, max((end for _, end in self.rescued), default=0))
+
+    def lose(self, lost_from: int | None) -> bool:
+        """Note where the topic ended, if it had lost something; returns whether that is news."""
+        known = self.lost_from
+        if lost_from is None or (known is not None and known <= lost_from):
+            return False
+        self.lost_from = lost_from
+        return True
 
     def meet(self, *, is_suspect: bool) -> int:
         """Note whose marker is to stand now; returns how often work died on that message."""

@@ -1,6 +1,7 @@
 """Checks of a run between batches: still this topic, still wanted, still ours."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from integration.counting import so_many
@@ -249,18 +250,19 @@ class Watch:
             owned.next_offset = next_offset
 
     def _block(self, owned: Owned, code: str, text: str, lost_from: int | None = None) -> None:
-        is_news = lost_from is not None and (owned.lost_from is None or lost_from < owned.lost_from)
-        if owned.state_code != code or is_news:
+        if owned.lose(lost_from) or owned.state_code != code:
             blocked = PartitionState.BLOCKED
             change = StateChange(state=blocked, code=code, text=text, lost_from=lost_from)
             self._state(owned, change)
-            owned.lost_from = lost_from if is_news else owned.lost_from
 
     def _compare(self, owned: Owned, facts: TopicFacts | None) -> None:
         strange = self._strangeness(owned, facts)
         low = 0 if facts is None else facts.low.get(owned.partition, 0)
         if strange is not None and owned.rescued_until is None:
             self._block(owned, *strange)
+        elif strange is not None and owned.lose(strange.lost_from) and owned.state is RUNNING.state:
+            # It blocks once what was rescued is read, however far the topic has grown until then.
+            self._state(owned, replace(RUNNING, lost_from=owned.lost_from))
         elif owned.state is PartitionState.BRAKED:
             # Nothing is read until a person resumes it; what expired meanwhile is told then.
             return

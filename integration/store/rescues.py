@@ -7,6 +7,7 @@ is removed by whoever finds it.
 import json
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from django.db import transaction
@@ -16,7 +17,7 @@ from integration.delivery.owned import Owned
 from integration.delivery.rescuing import FULL, Piece, RescueStep
 from integration.store.heads import IS_HEAD
 from integration.store.sessions import alias, django_connection, execute, fetch_all
-from integration.values import Headers, Record
+from integration.values import Headers, Record, TopicFacts
 
 # So much is read at once: as much as the client of Kafka keeps ready.
 READ_BYTES: Final = 16 * 2**20
@@ -129,7 +130,18 @@ RETURNING swept_to, (SELECT count(*) FROM gone)
 """
 _FORGET: Final = "DELETE FROM integration_rescue WHERE swept_to = to_offset"
 
-
+# Where a topic ends before what was rescued of it, other messages get the offsets from there on.
+# Only what stood already when the topic was asked tells that.
+_CUT: Final = """
+UPDATE integration_queuepartition p SET lost_from = d.high
+FROM unnest(%s::int[], %s::bigint[]) d (partition, high)
+WHERE p.queue_id = %s AND p.topic_uuid = %s AND p.partition = d.partition
+  AND (p.lost_from IS NULL OR p.lost_from > d.high)
+  AND (p.moved_at IS NULL OR p.moved_at < %s)
+  AND EXISTS (SELECT 1 FROM integration_rescue r
+    WHERE r.partition_id = p.id AND r.topic_uuid = p.topic_uuid AND r.from_offset < r.to_offset
+    AND r.to_offset > greatest(d.high, p.next_offset) AND r.grew_at < %s)
+"""
 # What is in no danger any more, by partition (queue, partition), except of the queues named.
 _OVER: Final = """
 UPDATE integration_queuepartition SET rescue_code = '', rescue_text = '' WHERE id IN (
@@ -151,6 +163,16 @@ def forget_endings(but: Sequence[tuple[int, int]], unknown: Sequence[int]) -> No
     """Forget how rescues ended, but for partitions (queue, number) and whole queues."""
     queues, numbers = [queue for queue, _ in but], [number for _, number in but]
     execute(_OVER, [list(unknown), queues, numbers])
+
+
+def note_cut(queue_id: int, facts: TopicFacts, as_of: datetime) -> int:
+    """Note where partitions had lost what was rescued of them when the topic was asked.
+
+    Returns how many. Whoever has read the rest of it is told, and no message passed unread, however
+    far the topic has grown since.
+    """
+    partitions, ends = zip(*facts.high.items(), strict=True) if facts.high else ((), ())
+    return execute(_CUT, [list(partitions), list(ends), queue_id, facts.topic_uuid, as_of, as_of])
 
 
 def read(owned: Owned, limit: int) -> tuple[str, list[Any]]:

@@ -224,6 +224,26 @@ def test_what_is_given_up_is_removed_in_steps_and_counts_no_more(broker, monkeyp
     assert not Rescue.objects.exists()
 
 
+def test_a_topic_that_lost_what_was_rescued_blocks_though_it_has_grown_since(broker):
+    queue = an_hour_long(broker, paused=True)
+    run_task()
+    # As if the topic had ended at 17, and all of that had been rescued: it ends at 15 now.
+    old = RescuedRecord.objects.values().get(offset=9)
+    for n in range(10, 17):
+        RescuedRecord.objects.create(**{**old, "offset": n, "value": b'{"n": %d}' % (100 + n)})
+    Rescue.objects.update(to_offset=17, records=17)
+    for _ in range(2):
+        run_task()
+        assert QueuePartition.objects.get().lost_from == 15
+        broker.send(queue.topic, [{"n": n} for n in range(15, 19)])
+    Queue.objects.update(paused=False)
+
+    assert drain(queue).ending == "BLOCKED"
+
+    assert effects() == [*range(10), *range(110, 117)]
+    assert standing(queue) == (17, "BLOCKED", "TOPIC_TRUNCATED")
+
+
 def test_what_was_rescued_of_a_topic_that_lost_its_end_is_given_up_with_its_adoption(broker):
     """Its offsets are given to other messages."""
     queue = an_hour_long(broker, paused=True)

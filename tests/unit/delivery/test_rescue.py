@@ -4,10 +4,11 @@ import pytest
 
 from integration.delivery.report import RunEnding
 from integration.delivery.rescuing import RescueStep
+from integration.delivery.steps import Step
 from integration.policy.retry import RetryPolicy
 from integration.policy.states import ErrorState, PartitionState
 from tests.support.fake_rescue import rescue_in
-from tests.support.fake_world import Died, FakeWorld
+from tests.support.fake_world import Died, FakeWorld, Script
 from tests.support.memory.partition_manager import MemoryPartitionManager
 
 pytestmark = pytest.mark.fast
@@ -229,6 +230,28 @@ def test_a_look_for_the_sake_of_another_partition_vouches_for_nothing_behind_wha
     assert world.run().ending is RunEnding.BLOCKED
     assert (world.effects(0), world.effects(1)) == (list(range(6)), [])
     assert world.place().state_code == "TOPIC_RECREATED"
+
+
+def test_what_was_rescued_of_a_topic_that_lost_its_end_is_applied_and_then_it_blocks():
+    """Another partition has it looked at; it has grown beyond what was rescued until it is read."""
+    world = FakeWorld(partitions=2, batch_size=4)
+    for n in range(12):
+        world.send(partition=n % 2)
+    rescue_in(world, {0: 6})
+    log = world.topic.partitions[0]
+    log.end = 4
+    for lost in (4, 5):
+        del log.records[lost]
+
+    def grow(_: Step) -> None:
+        for _ in range(10):
+            world.send()
+
+    world.run(Script(2, grow))
+
+    assert (world.effects(0), world.effects(1)) == (list(range(6)), list(range(6)))
+    place = world.place()
+    assert (place.next_offset, place.lost_from, place.state_code) == (6, 4, "TOPIC_TRUNCATED")
 
 
 def test_kafka_is_not_needed_for_what_was_rescued():
