@@ -20,6 +20,8 @@ from integration.store.locks import LockClass
 # Twice a second: half a second to become the leader after the old one was killed, half a second
 # to see whose partitions it left.
 ROUND_SECONDS: Final = 0.5
+# Where no queue is at work, waits or has what may become due, nobody's partitions can be left.
+QUIET_SECONDS: Final = 1.0
 # What is no matter of half a second: queues that are new, pauses that are over, and bulk runs that
 # waited for a driver, or whose Celery task was lost.
 THOROUGH_SECONDS: Final = 2.0
@@ -55,7 +57,7 @@ class Dispatcher(threading.Thread):
         self.patience = due.Patience()
         self.ending = threading.Event()
         self._beat_at = self._thorough_at = float("-inf")
-        self._is_logged = False
+        self._is_logged = self._is_quiet = False
         os.register_at_fork(after_in_child=self.leadership.forget_in_child)
 
     def run(self) -> None:
@@ -68,7 +70,7 @@ class Dispatcher(threading.Thread):
             except Exception:
                 # The thread's outermost loop: one round that went wrong must not end them all.
                 logger.exception("a round of the dispatcher failed")
-            self.ending.wait(ROUND_SECONDS)
+            self.ending.wait(QUIET_SECONDS if self._is_quiet else ROUND_SECONDS)
         self._leave()
 
     def round(self) -> list[int]:
@@ -76,6 +78,7 @@ class Dispatcher(threading.Thread):
 
         Raises psycopg.Error.
         """
+        self._is_quiet = False
         was_leading = self.leadership.is_held
         leads = self.leadership.stand(asks_next=True)
         if leads and not was_leading:
@@ -95,7 +98,7 @@ class Dispatcher(threading.Thread):
                 return []
             self._thorough_at = now
             end_pauses(cursor)
-        found = due.find(cursor, is_thorough=is_thorough)
+        found, self._is_quiet = due.find(cursor, is_thorough=is_thorough)
         if found and not is_thorough and not deployments.may_act(cursor):
             return []
         ripe = self.patience.select(found, now)

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from crontasks.cursor import Cursor
 from crontasks.running.starts import MAY_ASK
@@ -116,7 +116,9 @@ SELECT f.queue_id, 'unordered ' || f.id FROM free f JOIN integration_queue q ON 
         OR f.state_code = 'MORE_PARTITIONS' AND NOT {_NEEDS_ONE_PARTITION})
 UNION ALL
 SELECT queue_id, 'rows ' || count(*) || ' ' || sum(version) || ' ' || min(id::text)
-    FROM rows GROUP BY queue_id"""
+    FROM rows GROUP BY queue_id
+UNION ALL
+SELECT NULL, '' WHERE NOT EXISTS (SELECT FROM caused)"""
 _DUE_BUT_NEW: Final = _DUE.format(never_taken="")
 _DUE_ALL: Final = _DUE.format(never_taken=_NEVER_TAKEN)
 
@@ -129,7 +131,14 @@ class Due:
     cause: str
 
 
-def find(cursor: Cursor, *, is_thorough: bool = True) -> list[Due]:
+class Found(NamedTuple):
+    """What is due. `is_quiet` tells that no queue is at work, waits, or has what may become due."""
+
+    due: list[Due]
+    is_quiet: bool
+
+
+def find(cursor: Cursor, *, is_thorough: bool = True) -> Found:
     """Read in one query the queues with something due in an unowned partition, once for each cause.
 
     Only enabled, unpaused queues that are read or sent here, with an active instance and without
@@ -143,7 +152,9 @@ def find(cursor: Cursor, *, is_thorough: bool = True) -> list[Due]:
     is left out, and partitions that were never taken where nothing else of their queue is due.
     """
     cursor.execute(_DUE_ALL if is_thorough else _DUE_BUT_NEW)
-    return [Due(queue_id, cause) for queue_id, cause in cursor.fetchall()]
+    rows = cursor.fetchall()
+    due = [Due(queue_id, cause) for queue_id, cause in rows if queue_id is not None]
+    return Found(due, is_quiet=len(due) < len(rows))
 
 
 class Patience:

@@ -80,7 +80,7 @@ def an_error(queue: Queue, offset: int = 1, **fields) -> MessageError:
 
 def causes() -> list[str]:
     with django_connection().cursor() as cursor:
-        return sorted({found.cause.split()[0] for found in due.find(cursor)})
+        return sorted({found.cause.split()[0] for found in due.find(cursor).due})
 
 
 def request(queue: Queue) -> datetime | None:
@@ -88,9 +88,31 @@ def request(queue: Queue) -> datetime | None:
         return starts.request(cursor, queue.pk)
 
 
+def is_quiet() -> bool:
+    with django_connection().cursor() as cursor:
+        return due.find(cursor, is_thorough=False).is_quiet
+
+
 def test_a_quiet_queue_is_not_due():
     a_queue()
     assert causes() == []
+    assert is_quiet()
+
+
+@pytest.mark.parametrize("what", ["a run", "a failure", "a state", "a request"])
+def test_it_is_not_quiet_where_something_may_become_due(what):
+    queue = a_queue()
+    row = QueuePartition.objects.get()
+    match what:
+        case "a run":
+            a_lease(row)
+        case "a failure":
+            an_error(queue, not_before=database_now() + 60 * SECOND)
+        case "a state":
+            QueuePartition.objects.update(state="OUTAGE", resume_at=database_now() + 60 * SECOND)
+        case "a request":
+            assert request(queue)
+    assert not is_quiet()
 
 
 def test_a_queue_without_partitions_and_one_nobody_ever_took_are_due():

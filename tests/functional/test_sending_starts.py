@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.django_db]
 
 def causes() -> set[str]:
     with django_connection().cursor() as cursor:
-        return {one.cause.split()[0] for one in due.find(cursor)}
+        return {one.cause.split()[0] for one in due.find(cursor).due}
 
 
 def has_instance(queue: Queue) -> bool:
