@@ -210,11 +210,12 @@ def _asked(request: HttpRequest, message: Editable) -> bytes | str:
     file, inner = request.FILES.get("file"), request.FILES.get("document")
     upload = file or inner
     if not isinstance(upload, UploadedFile):
+        if "text" not in request.POST:
+            return NO_FILE
         if "of_file" in request.POST and message.text is not None:
             # The page told of that file: the text beside it is another one, that nobody meant.
             return FILE_GONE
-        is_absent = message.text is None and "text" not in request.POST
-        return NO_FILE if is_absent else _composed(request, message)
+        return _composed(request, message)
     # What the engine would not read is not read here either.
     if upload.size is None or upload.size > DEFAULT.max_bytes:
         return str(PayloadTooLargeError(size=upload.size or 0, limit=DEFAULT.max_bytes))

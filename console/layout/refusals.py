@@ -44,11 +44,16 @@ def _session_over(request: HttpRequest) -> HttpResponse:
     """
     # The page is a stranger's by now: no menu, no figures.
     request.user = AnonymousUser()
-    is_read = request.method in SAFE_METHODS
+    is_read = _is_only_read(request)
     # Both lead to the login, and from there to what was asked for.
     back = request.get_full_path() if is_read else reverse("overview")
     where = {"acts": "" if is_read else "yes", "back": back}
     return render(request, f"{PAGES}session_over.html", where, status=400)
+
+
+def _is_only_read(request: HttpRequest) -> bool:
+    """Return whether the request changes nothing. The way back from a company login does."""
+    return request.method in SAFE_METHODS and request.path != reverse("company-callback")
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -76,7 +81,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     is_held_up = failure is not None and is_of_others(failure)
     if failure is None or not (is_held_up or is_outage(failure)):
         # What acts may have committed a step, or all but its answer, before the mistake.
-        where["acts"] = "" if request.method in SAFE_METHODS else "yes"
+        where["acts"] = "" if _is_only_read(request) else "yes"
         return HttpResponseServerError(render_to_string(f"{PAGES}500.html", where))
     where["held_up"] = "yes" if is_held_up else ""
     where["again"] = AGAIN_SECONDS if request.method in SAFE_METHODS else ""

@@ -4,6 +4,7 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from django.conf import settings
+from django.contrib.auth import logout
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
@@ -125,8 +126,12 @@ class PasswordChange(PasswordChangeView):
                 Author(name),
             )
         after = self.request.session.session_key
-        sessions.moved(before, after)
+        is_known = sessions.moved(before, after)
         sessions.end(form.user, but=after)
+        if not is_known:
+            # Somebody ended it while this waited: under its new key it would be on no list.
+            logout(self.request)
+            return see("login")
         return answer
 
 

@@ -34,8 +34,11 @@ def end_one(request: HttpRequest, session_id: int) -> HttpResponse:
     _refuse_guest()
     person, key = _person(request), request.session.session_key
     if request.method == "POST":
-        if sessions.end(person, number=session_id, but=key):
-            trail.note_logout(request, person.get_username(), "Ended on the page of sessions.")
+        with transaction.atomic():
+            ended = sessions.end(person, number=session_id, but=key)
+            if ended:
+                trail.note_logout(request, person.get_username(), "Ended on the page of sessions.")
+        if ended:
             messages.success(request, "The session was ended.")
         else:
             messages.info(request, "There is no such session any more.")
@@ -49,9 +52,10 @@ def end_others(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return see("sessions")
     person, key = _person(request), request.session.session_key
-    count = sessions.end(person, but=key)
-    if count:
-        trail.note_logout(request, person.get_username(), f"Ended {count} other sessions.")
+    with transaction.atomic():
+        count = sessions.end(person, but=key)
+        if count:
+            trail.note_logout(request, person.get_username(), f"Ended {count} other sessions.")
     if request.POST.get("everywhere"):
         logout(request)
         trail.note_logout(request, person.get_username())

@@ -70,9 +70,12 @@ def seen(key: str | None) -> None:
     ConsoleSession.objects.filter(session_key=key).update(seen_at=database_now())
 
 
-def moved(old: str | None, new: str | None) -> None:
-    """Note that a session goes on under another key, as it does after a new password."""
-    ConsoleSession.objects.filter(session_key=old).update(session_key=new)
+def moved(old: str | None, new: str | None) -> bool:
+    """Note that a session goes on under another key, as it does after a new password.
+
+    Returns whether it is known: it may have been ended meanwhile.
+    """
+    return ConsoleSession.objects.filter(session_key=old).update(session_key=new) > 0
 
 
 def over(key: str | None) -> None:

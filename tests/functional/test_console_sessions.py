@@ -214,6 +214,18 @@ def test_a_new_password_keeps_this_session_and_ends_the_others() -> None:
     assert number_of(here) == ConsoleSession.objects.get().pk
 
 
+def test_a_new_password_gives_no_session_back_that_was_ended_meanwhile() -> None:
+    olga = a_person("Viewers")
+    hers = logged_in(olga)
+    # Ended for her once the request had loaded it: it is in memory only, and would be stored anew.
+    ConsoleSession.objects.all().delete()
+    new = "quite-another-1"
+    data = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
+    assert hers.post(reverse("password_change"), data).url == reverse("login")
+    assert not is_in(hers)
+    assert not Session.objects.exists()
+
+
 def test_who_is_switched_off_is_out_at_once() -> None:
     olga = a_person("Viewers", "olga")
     hers, adams = logged_in(olga), logged_in(a_person("Administrators"))
