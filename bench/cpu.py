@@ -23,13 +23,30 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 
 def seconds_of(pid: int) -> float:
     """User and system time of one process, 0 when it is gone."""
+    return sum(_times(pid)[:2])
+
+
+def with_ended_of(pid: int) -> float:
+    """The same with that of its children that have ended."""
+    return sum(_times(pid))
+
+
+def parent_of(pid: int) -> int:
+    """Raises OSError where the process is gone."""
+    return int(_fields(pid)[1])
+
+
+def _times(pid: int) -> list[float]:
+    """User and system time, then those of the children that have ended: fields 14 to 17."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        return [int(ticks) / TICKS_PER_SECOND for ticks in _fields(pid)[11:15]]
     except OSError:
-        return 0.0
-    # The name in parentheses may hold spaces; user and system time are fields 14 and 15.
-    fields = text.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+        return []
+
+
+def _fields(pid: int) -> list[str]:
+    """What follows the name, which may hold spaces: from field 3 on. Raises OSError."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 class Used(NamedTuple):

@@ -75,17 +75,18 @@ def idle_1000(ground: Ground) -> Figure:
 
 
 def _spent(rig: Rig, ours: dict[str, Process], seconds: float) -> dict[str, float]:
-    """The share of a processor that each part takes in these seconds, and its sessions."""
+    """The share of a processor that each part takes in these seconds, and their sessions.
+
+    Sessions that end meanwhile count: the server's first process has their time then.
+    """
     began, before = time.monotonic(), _now(rig, ours)
     time.sleep(seconds)
     after, took = _now(rig, ours), time.monotonic() - began
-    return {
-        name: sum(used - before[name].get(pid, 0.0) for pid, used in after[name].items()) / took
-        for name in after
-    }
+    return {name: (after[name] - before[name]) / took for name in after}
 
 
-def _now(rig: Rig, ours: dict[str, Process]) -> dict[str, dict[int, float]]:
+def _now(rig: Rig, ours: dict[str, Process]) -> dict[str, float]:
     pids = {name: proc.tree(process.pid or 0) for name, process in ours.items()}
-    pids["database"] = [pid for (pid,) in rig.rows(cpu.SESSIONS)]
-    return {name: {pid: cpu.seconds_of(pid) for pid in each} for name, each in pids.items()}
+    sessions = [pid for (pid,) in rig.rows(cpu.SESSIONS)]
+    pids["database"] = [*sessions, cpu.parent_of(sessions[0])]
+    return {name: sum(map(cpu.with_ended_of, each)) for name, each in pids.items()}
