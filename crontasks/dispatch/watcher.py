@@ -5,9 +5,10 @@ threads of its own.
 """
 
 import logging
+import os
 import threading
 import time
-from typing import Final
+from typing import Any, Final
 
 from django.db import Error, connections
 
@@ -36,24 +37,44 @@ class Watcher(threading.Thread):
         self._led_rounds = 0
         self.courier = Courier()
         self._sampled_at = self._lag_sampled_at = float("-inf")
+        self._session: Any = None
+        os.register_at_fork(after_in_child=self._forget_in_child)
 
     def run(self) -> None:
         while not self.ending.wait(ROUND_SECONDS):
             term = self.dispatcher.leadership.term
             if term is None:
                 self._led_rounds = 0
+                self._close()
                 continue
             self._led_rounds += 1
             try:
+                self._open()
                 self.round(term)
             except Error as e:
                 logger.warning("the watch waits for the database", extra={"error": str(e)})
+                self._close()
             except Exception:
                 # The thread's outermost loop: one look that went wrong must not end them all.
                 logger.exception("a round of the watch failed")
-            finally:
-                # Never kept: a pool process forked later would hold the session open.
-                connections.close_all()
+                self._close()
+        self._close()
+
+    def _open(self) -> None:
+        """Have a session: it is kept, for the first look of a new one costs twice as much."""
+        connection = django_connection()
+        connection.ensure_connection()
+        self._session = connection.connection
+
+    def _close(self) -> None:
+        self._session = None
+        connections.close_all()
+
+    def _forget_in_child(self) -> None:
+        """Close a pool process's copy of the socket: it would hold the session open."""
+        session, self._session = self._session, None
+        if session is not None and not session.closed:
+            os.close(session.fileno())
 
     def round(self, term: Term) -> None:
         # Where nothing was lost, nothing waits for a person either.

@@ -1,5 +1,6 @@
 """Samples of how queues stand: one statement for all, gaps where nothing is known, a day kept."""
 
+import os
 from datetime import timedelta
 
 import pytest
@@ -90,6 +91,20 @@ class TestWatcher:
         Deployment.objects.update(environment="another")
         watcher.sample()
         assert not QueueSample.objects.exists()
+
+    def test_a_process_of_the_pool_does_not_hold_its_session_open(self, watcher: Watcher) -> None:
+        watcher._open()
+        socket = watcher._session.fileno()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.fstat(socket)
+            except OSError:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        watcher.sample()
+        assert not watcher._session.closed, "the parent works on in it"
 
     def test_its_round_samples_and_prunes(self, watcher: Watcher) -> None:
         queue = a_queue_row("continuous")
