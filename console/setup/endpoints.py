@@ -12,6 +12,7 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 
+from console.forms.json_field import JsonField
 from console.forms.setup_form import SetupForm
 from console.layout.access import Right, needs
 from console.layout.answers import actor_of, see
@@ -61,7 +62,7 @@ class EndpointForm(SetupForm):
 
     endpoint_types = ENDPOINT_TYPES
     # Assembled of the type's own fields, and never entered as a whole.
-    properties = forms.JSONField(required=False, widget=forms.HiddenInput)
+    properties = JsonField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = Endpoint

@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
+from console.forms.json_field import JsonField
 from console.forms.secrets import KeepsSecrets, SecretInput, SecretText
 from console.forms.setup_form import ONLY_AT_KAFKA, names_in
 from console.layout.access import Right, needs, scope_of
@@ -106,6 +107,7 @@ class ProviderForm(KeepsSecrets):
             "registry_client_certificate": "Our certificate for the registry",
             "registry_client_key": "Our private key for the registry",
         }
+        field_classes: ClassVar[dict[str, Any]] = {"properties": JsonField}
         help_texts: ClassVar[dict[str, str]] = {
             "name": "Letters, digits, - and _. It is part of the ids of messages that have no id "
             "of their own, so do not change it later.",

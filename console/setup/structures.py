@@ -8,6 +8,7 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
 
+from console.forms.json_field import JsonField
 from console.forms.setup_form import SetupForm, names_in
 from console.layout.access import Right, needs
 from console.layout.answers import see
@@ -37,7 +38,7 @@ class PathLines(forms.CharField):
         return bool(self.prepare_value(initial) != data)
 
 
-class OptionalDocument(forms.JSONField):
+class OptionalDocument(JsonField):
     """JSON, or nothing: an empty field says that there is none, better than the word null."""
 
     def prepare_value(self, value: Any) -> Any:

@@ -98,6 +98,10 @@ def read(content: bytes, names: Sequence[str]) -> Sections:
         line = 1 if mark is None else mark.line + 1
         why = f"This is no YAML: {getattr(e, 'problem', e)}."
         raise ConfigFileError([Mistake(line, "", why)]) from e
+    except (ValueError, OverflowError) as e:
+        # The library's scanner lets it pass: an escape, or a version, beyond all bounds.
+        why = f"This is no YAML: an escape or a number in it is none ({e})."
+        raise ConfigFileError([Mistake(1, "", why)]) from e
     reader = _Reader(names)
     sections = reader.sections(root)
     if reader.mistakes:

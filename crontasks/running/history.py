@@ -100,8 +100,12 @@ def end(run: CronRun, outcome: Outcome, context: Context) -> None:
     run.ended_at = timezone.now()
     run.duration_seconds = round((run.ended_at - run.started_at).total_seconds(), 3)
     run.state = outcome.state
-    run.counts = {name: count for name, count in outcome.counts.items() if count}
-    # Whatever a task says or raises, the page has it: a row that cannot be written stays at work.
+    # Whatever a task says, counts or raises, the page has it: a row that cannot be written stays at
+    # work.
+    counts: Counter[str] = Counter()
+    for name, count in outcome.counts.items():
+        counts[plain_text(name)] += count
+    run.counts = {name: count for name, count in counts.items() if count}
     run.text = plain_text(outcome.text)[:TEXT_LENGTH]
     run.log_excerpt = plain_text(context.excerpt)
     run.save()

@@ -16,7 +16,7 @@ def check_search_paths(external_id_path: str, search_paths: object) -> None:
     for field, paths in paths_of.items():
         for path in filter(None, paths):
             if not isinstance(path, str):
-                raise ValidationError({field: f"{path!r} is not a path."})
+                raise ValidationError({field: f"{path!r:.80} is not a path."})
             try:
                 compile_path(path)
             except BadPath as e:

@@ -8,7 +8,7 @@ from integration.documents.exact_json import StoredDecoder
 from integration.documents.patterns import BadPattern
 from integration.documents.schemas import check_patterns
 from integration.paths import BadPath, compile_path
-from integration.plain import is_storable_json
+from integration.plain import MOST_LEVELS, is_storable_json, nests_deeply
 
 
 class ObjectStructure(models.Model):
@@ -47,7 +47,7 @@ class ObjectStructure(models.Model):
         for field, paths in paths_of.items():
             for path in paths:
                 if not isinstance(path, str):
-                    raise ValidationError({field: f"{path!r} is not a path."})
+                    raise ValidationError({field: f"{path!r:.80} is not a path."})
                 try:
                     compile_path(path)
                 except BadPath as e:
@@ -59,9 +59,13 @@ class ObjectStructure(models.Model):
             return
         if not is_storable_json(self.json_schema):
             text = (
-                "It holds a NUL character or half of a character, and the database stores neither. "
-                "In a pattern write it with two backslashes, such as \\\\u0000."
+                "It holds a NUL character, half of a character or a number without an end, and the "
+                "database stores none of these. In a pattern write a character with two "
+                "backslashes, such as \\\\u0000."
             )
+            raise ValidationError({"json_schema": text})
+        if nests_deeply(self.json_schema):
+            text = f"It nests more than {MOST_LEVELS} levels deep."
             raise ValidationError({"json_schema": text})
         try:
             Draft202012Validator.check_schema(self.json_schema)

@@ -38,18 +38,19 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Any text."""
+    """Any text without control characters, or halves of characters."""
 
     words: str = "a text"
 
     def takes(self, value: object) -> bool:
-        return isinstance(value, str) and bool(value.strip())
+        return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
 Rule = Number | Choice | Text
 SWITCH: Final = Choice(("true", "false"))
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 BESIDE_BYTES: Final = 512
+LONGEST_NUMBER: Final = 30
 
 # For producers alone: what relays, retry markers and bulk jobs write with. The relay's lease
 # outlasts one batch with the longest delivery.timeout.ms.
@@ -198,5 +199,7 @@ def whole(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, str) and value.strip().lstrip("-").isascii():
-        value = int(value) if value.strip().removeprefix("-").isdecimal() else None
+        # Python reads no number of more than 4,300 digits.
+        is_number = len(value) <= LONGEST_NUMBER and value.strip().removeprefix("-").isdecimal()
+        value = int(value) if is_number else None
     return value if isinstance(value, int) else None

@@ -17,8 +17,10 @@ def test_a_run_is_written_down_whatever_its_task_has_said():
     context = ticks.Context(instance_id=instance.pk, scheduled_at=later(0))
     context.say(TEXT)
     run = history.begin(instance, context)
-    history.end(run, Outcome(text=TEXT, state=RunState.FAILED), context)
+    counts = {"of \0": 1, "of \udce9": 2}
+    history.end(run, Outcome(text=TEXT, counts=counts, state=RunState.FAILED), context)
     run.refresh_from_db()
+    assert sum(run.counts.values()) == 3
     assert (run.state, run.ended_at is None) == ("FAILED", False)
     for told in (run.text, run.log_excerpt):
         assert told.startswith("ValueError: line ")

@@ -1,8 +1,11 @@
 """Setting up over HTTP: each noun's pages, who may change what, the audit of every change."""
 
+import json
+from contextlib import nullcontext
 from html import unescape
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -14,6 +17,7 @@ from integration.models import (
     ConfigurationChange,
     Endpoint,
     ExternalSystem,
+    ObjectStructure,
 )
 from tests.support.rows import a_held, a_queue_row
 from tests.support.set_up import NOUNS, a_form, a_row, as_entered, forms, limited_to, logged_in
@@ -271,7 +275,7 @@ class TestMistakes:
         ("noun", "values", "told"),
         [
             ("provider", {"properties": '{"acks": "0"}'}, "acks cannot be set"),
-            ("provider", {"properties": "no json"}, "Enter a valid JSON"),
+            ("provider", {"properties": "no json"}, "Enter valid JSON"),
             ("provider", {"security_protocol": "SASL_SSL"}, "SASL_SSL needs a SASL mechanism"),
             ("provider", {"username": "u"}, "is not sent with PLAINTEXT"),
             ("provider", {"username": "u", "security_protocol": "SSL"}, "choose SASL_SSL, or"),
@@ -302,3 +306,38 @@ class TestMistakes:
         form = a_form(noun, **values)
         assert not form.is_valid()
         assert any(told in str(e) for e in form.errors.values())
+
+
+def nested(levels: int) -> str:
+    return '{"not": ' * levels + "{}" + "}" * levels
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested(5_000),
+        nested(101),
+        '{"x": ' + "9" * 5_000 + "}",
+        '{"const": NaN}',
+        '{"const": 1e999}',
+    ],
+    ids=["without end", "deep", "a long number", "no number", "infinite"],
+)
+@pytest.mark.parametrize(
+    ("noun", "field"), [("structure", "json_schema"), ("provider", "properties")]
+)
+def test_json_that_cannot_be_read_or_stored_is_refused_by_its_field(
+    text: str, noun: str, field: str
+) -> None:
+    entered = {**forms()[noun], field: text}
+    answer = logged_in(name="anna").post(reverse(f"{noun}-new"), entered)
+    assert answer.status_code == 422
+    assert answer.context["form"].errors.keys() == {field}
+
+
+def test_the_same_is_refused_from_a_file() -> None:
+    for levels, is_fine in ((100, True), (101, False)):
+        schema = json.loads(nested(levels))
+        structure = ObjectStructure(name=f"of-{levels}", key_paths=["$.a"], json_schema=schema)
+        with nullcontext() if is_fine else pytest.raises(ValidationError, match="levels deep"):
+            structure.full_clean()

@@ -29,6 +29,16 @@ def test_a_name_that_the_database_cannot_hold_is_told_with_its_line(name: str) -
     assert [mistake.line for mistake in told.value.mistakes] == [5]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['queues: "\\U00110000"', 'queues: "\\UFFFFFFFF"', f"%YAML 1.{'9' * 5_000}\n---\nqueues: []"],
+    ids=["no character", "no number of one", "no version"],
+)
+def test_what_the_yaml_library_stumbles_over_is_no_yaml(text: str) -> None:
+    with pytest.raises(ConfigFileError):
+        read(text.encode(), ["queues"])
+
+
 def entry(number: int, error_queue: int | None) -> Entry:
     values = {"name": Given(number, f"q{number}")}
     if error_queue is not None:
