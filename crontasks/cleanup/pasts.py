@@ -5,10 +5,11 @@ from typing import Final
 from crontasks.cleanup.rules import Rule, Spared, older_than
 from crontasks.cleanup.stages import BULK_RUNS, STAGES
 
-SENT: Final = (
-    f"(t.state = 'PUBLISHED' AND {older_than('t.published_at', 'outbox_days')}) "
-    f"OR (t.state = 'CANCELLED' AND {older_than('t.created_at', 'outbox_days')})"
-)
+# Who posted a message may ask for it as long as its key is kept: of a row that is gone the answer
+# is that it was sent.
+SENT: Final = f"""(t.state = 'PUBLISHED' AND {older_than("t.published_at", "outbox_days")})
+    OR (t.state = 'CANCELLED' AND {older_than("t.created_at", "outbox_days")}
+        AND (t.kind <> 'MESSAGE' OR coalesce({older_than("t.created_at", "keys_days")}, false)))"""
 # A replay needs the numbers for as long as the topic keeps the records.
 OUTLIVED: Final = """t.committed_at < {at} - make_interval(secs => q.retention_seconds)
     AND (p.low_watermark IS NULL OR t.to_offset < p.low_watermark
@@ -114,7 +115,8 @@ HISTORY: Final = (
     Rule(
         name="outbox",
         title="Outgoing messages",
-        what="Rows of the outbox that are in Kafka or were cancelled.",
+        what="Rows of the outbox that are in Kafka or were cancelled; messages that people gave up "
+        "stay as long as idempotency keys, so that their senders are told.",
         source="integration_outboxrow t",
         due=SENT,
         since="coalesce(t.published_at, t.created_at)",
@@ -126,7 +128,7 @@ HISTORY: Final = (
                 "t.state NOT IN ('PUBLISHED', 'CANCELLED')",
             ),
             Spared(
-                "Sent or cancelled within the days",
+                "Sent or cancelled within the days, or given up while idempotency keys are kept",
                 f"t.state IN ('PUBLISHED', 'CANCELLED') AND NOT ({SENT})",
             ),
         ),

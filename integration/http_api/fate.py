@@ -165,10 +165,13 @@ def _tracks(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:
 
 def _published(receipt: Receipt) -> Fate:
     """The fate of a post to a channel; what its targets do with it is not told to its sender."""
-    fates = _rows(receipt, list(receipt.answer["messages"].values())).values()
-    # Rows are cleaned up only once they are in Kafka.
-    known = min(fates, key=lambda fate: _LEAST_FAR.index(fate.state), default=None)
-    return replace(known or Fate("", "in_kafka", None), message_id=receipt.message_id)
+    ids = list(receipt.answer["messages"].values())
+    known = _rows(receipt, ids)
+    # Rows are cleaned up only once they are in Kafka, unless people gave the message up: those stay
+    # as long as its key.
+    fates = [known.get(id_) or Fate("", "in_kafka", None) for id_ in ids]
+    furthest_behind = min(fates, key=lambda fate: _LEAST_FAR.index(fate.state))
+    return replace(furthest_behind, message_id=receipt.message_id)
 
 
 def _rows(receipt: Receipt, ids: Sequence[str]) -> dict[str, Fate]:

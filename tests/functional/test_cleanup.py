@@ -235,12 +235,12 @@ def test_what_people_decided_stays_for_ever_unless_days_are_set():
     assert ConfigurationChange.objects.count() == 1
 
 
-def an_outgoing(state: str, days: float) -> OutboxRow:
+def an_outgoing(state: str, days: float, kind: str = "MESSAGE") -> OutboxRow:
     at = timezone.now() - days * DAY
     return OutboxRow.objects.create(
         provider=Provider.objects.get(),
         topic="t",
-        kind="MESSAGE",
+        kind=kind,
         state=state,
         created_at=at,
         published_at=at if state == "PUBLISHED" else None,
@@ -257,9 +257,11 @@ def test_history_goes_by_its_days_and_what_waits_stays():
         an_outgoing("STAMPED", 90),
         an_outgoing("DEAD", 90),
         an_outgoing("PUBLISHED", 6),
+        an_outgoing("CANCELLED", 29),
     ]
-    for state in ("PUBLISHED", "CANCELLED"):
-        an_outgoing(state, 8)
+    an_outgoing("PUBLISHED", 8)
+    an_outgoing("CANCELLED", 8, kind="TICKET")
+    an_outgoing("CANCELLED", 31)
     now = timezone.now()
     for days in (29, 31):
         MessageTrack.objects.create(
@@ -282,7 +284,7 @@ def test_history_goes_by_its_days_and_what_waits_stays():
             committed_at=now - days * DAY,
         )
     outcome = HistoryCleanup().run(HistoryParameters(chunk_rows=1), context())
-    assert outcome.counts["outbox"] == 2
+    assert outcome.counts["outbox"] == 3
     assert outcome.counts["tracking"] == 1
     assert outcome.counts["batches"] == 1
     assert set(OutboxRow.objects.values_list("pk", flat=True)) == {r.pk for r in kept_rows}
