@@ -22,7 +22,7 @@ from integration.actions.queues import (
 )
 from integration.actions.transaction import short_transaction
 from integration.counting import so_many
-from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition
+from integration.models import Delivery, Gap, MessageError, Queue, QueuePartition, SeenMessage
 from integration.policy.states import PartitionState
 from integration.store.positions import store_positions, wait_no_more_for, wait_up_to
 from integration.store.sessions import database_now
@@ -320,6 +320,7 @@ def _set_apart(row: QueuePartition, end: int) -> int:
         "offset__gte": end,
     }
     Delivery.objects.filter(**lost).update(topic_uuid=own)
+    SeenMessage.objects.filter(**lost).update(topic_uuid=own)
     return MessageError.objects.filter(**lost).update(topic_uuid=own, version=F("version") + 1)
 
 

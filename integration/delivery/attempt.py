@@ -129,7 +129,7 @@ def _in_transaction(
     context.observer.step(Step.BEGUN)
     work, outbound, spans = opened.work, opened.outbound, opened.spans
     count, units = len(units), _claimed(work, units)
-    _number(owned, units, work.arrival)
+    _number(context.queue, owned, units, work.arrival)
     spans.begin(units, work.arrival)
     keys = _key_order(context, owned, units)
     if context.queue.dedupe:
@@ -214,8 +214,11 @@ def _key_order(context: RunContext, owned: Owned, units: Sequence[Unit]) -> KeyO
     return KeyOrder(context.repository.open_keys(owned, moving) if moving else {})
 
 
-def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
-    """Messages draw this batch's number, except those whose first attempt fixed theirs."""
+def _number(queue: QueueSnapshot, owned: Owned, units: Sequence[Unit], batch: int) -> None:
+    """Messages draw this batch's number, except those whose first attempt fixed theirs.
+
+    Where repeats are dropped, what is read again around a failure keeps its number as well.
+    """
     topic_uuid = owned.topic_uuid
     for place, unit in enumerate(units):
         message, row = unit.message, unit.row
@@ -232,7 +235,7 @@ def _number(owned: Owned, units: Sequence[Unit], batch: int) -> None:
             number = batch, place if owned.in_work is None else unit.at
             if row.apply_as_newest:
                 unit.row = replace(row, newest_batch=number[0], newest_index=number[1])
-        elif _is_met_again(owned, row):
+        elif not queue.dedupe and _is_met_again(owned, row):
             number = batch, row.offset
         message.arrival = Arrival(*number)
 

@@ -52,7 +52,7 @@ def batch_outcome(
             tracks.append((place, id_, interface, "APPLIED", key, at_ms, unit.tracked))
             batch_result.next_offset = unit.at + 1
             continue
-        if outcome is HAS_ROW and owned.reads_again(unit.at):
+        if outcome is HAS_ROW and not context.queue.dedupe and owned.reads_again(unit.at):
             batch_result.met_again.append(unit.at)
         ending = ending_of(context, owned, unit, outcome)
         add(result, unit, ending, partition=owned.partition)

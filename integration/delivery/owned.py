@@ -9,6 +9,7 @@ from integration.policy.batching import FailureRate
 from integration.policy.failure_thresholds import FailureStreak
 from integration.policy.rescue import Range, end_of, gone_until
 from integration.policy.states import Ended, PartitionState
+from integration.values import TopicFacts
 
 HEAD_HELD: Final = "HEAD_HELD"
 
@@ -126,12 +127,22 @@ class Owned:
     def reached(self) -> int:
         """Return the offset up to which the database knows messages of the topic.
 
-        Beyond the position those are what is done ahead of it, what has failed, what calls were
-        made for, and what was rescued.
+        Beyond the position those are what is done ahead of it, what has failed, and what calls were
+        made for.
         """
         ahead = [at for at in (self.failed_until, self.called_until) if at is not None]
-        known = max([*self.done, *ahead], default=-1) + 1
-        return max(self.next_offset, known, max((end for _, end in self.rescued), default=0))
+        return max(self.next_offset, max([*self.done, *ahead], default=-1) + 1)
+
+    def is_cut(self, facts: TopicFacts | None) -> bool:
+        """Note where the topic ends below what was rescued of it; returns whether that is news.
+
+        It blocks once that is read, however far the topic has grown until then.
+        """
+        is_ours = facts is not None and facts.topic_uuid == self.topic_uuid
+        if facts is None or not is_ours or self.state is not PartitionState.RUNNING:
+            return False
+        end = facts.high.get(self.partition)
+        return end is not None and any(to > end for _, to in self.rescued) and self.lose(end)
 
     def lose(self, lost_from: int | None) -> bool:
         """Note where the topic ended, if it had lost something; returns whether that is news."""

@@ -260,8 +260,7 @@ class Watch:
         low = 0 if facts is None else facts.low.get(owned.partition, 0)
         if strange is not None and owned.rescued_until is None:
             self._block(owned, *strange)
-        elif strange is not None and owned.lose(strange.lost_from) and owned.state is RUNNING.state:
-            # It blocks once what was rescued is read, however far the topic has grown until then.
+        elif owned.is_cut(facts):
             self._state(owned, replace(RUNNING, lost_from=owned.lost_from))
         elif owned.state is PartitionState.BRAKED:
             # Nothing is read until a person resumes it; what expired meanwhile is told then.

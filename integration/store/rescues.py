@@ -131,9 +131,10 @@ RETURNING swept_to, (SELECT count(*) FROM gone)
 _FORGET: Final = "DELETE FROM integration_rescue WHERE swept_to = to_offset"
 
 # Where a topic ends before what was rescued of it, other messages get the offsets from there on.
-# Only what stood already when the topic was asked tells that.
+# Only what stood already when the topic was asked tells that. A run that is under way does not know
+# it: its epoch is over.
 _CUT: Final = """
-UPDATE integration_queuepartition p SET lost_from = d.high
+UPDATE integration_queuepartition p SET lost_from = d.high, epoch = p.epoch + 1
 FROM unnest(%s::int[], %s::bigint[]) d (partition, high)
 WHERE p.queue_id = %s AND p.topic_uuid = %s AND p.partition = d.partition
   AND (p.lost_from IS NULL OR p.lost_from > d.high)

@@ -19,22 +19,37 @@ from spark_jobs.staging import Session
 GIVEN_BACK: Final = Failure(
     FailureClass.TRANSIENT, "REPLAYED", "A replay gave the message back to its queue."
 )
+# The batch `b` that applied what is remembered as `s`: both are written in one transaction, the id
+# a moment before.
+APPLIED_IN: Final = """s.seen_at BETWEEN b.committed_at - interval '1 minute'
+        AND coalesce(b.ended_at, b.committed_at)"""
+# What a partition `p` remembers of a message `m` of its own.
+REMEMBERED: Final = """integration_seenmessage s ON s.queue_id = p.queue_id
+    AND s.message_id = m.message_id AND s."offset" = m."offset" AND s.partition = m.partition
+    AND s.topic_uuid IN ('', p.topic_uuid)"""
 # The largest number of the batches that passed an offset is that of the last one, by which what
-# is stored is compared. A failure has its own. A queue that drops repeats applied the message when
-# it first passed it: a later number is that of a batch which dropped it, and would put the old
-# content above what had come between. So would that of a repeat, which was never applied.
-_NUMBERED: Final = """
+# is stored is compared. A failure has its own. A queue that drops repeats remembers when it applied
+# the message: a later number is that of a batch which dropped it, and would put the old content
+# above what had come between; so would that of a repeat, which was never applied. Where the batch
+# is not found by that time, or the time is forgotten, the lowest number is on the safe side.
+_NUMBERED: Final = (
+    """
 CREATE TEMPORARY TABLE replayed ON COMMIT DROP AS
 WITH numbers AS (
-  SELECT m.partition, m."offset",
-    CASE WHEN q.dedupe THEN min(b.number) ELSE max(b.number) END AS number
+  SELECT m.partition, m."offset", coalesce(min(b.number) FILTER (WHERE """
+    + APPLIED_IN
+    + """),
+    CASE WHEN q.dedupe OR s.id IS NOT NULL THEN min(b.number) ELSE max(b.number) END) AS number
   FROM integration_queuepartition p
   JOIN integration_queue q ON q.id = p.queue_id
   JOIN integration_batchlog b ON b.partition_id = p.id AND b.topic_uuid = p.topic_uuid
   JOIN {messages} m ON m.partition = p.partition
     AND m."offset" BETWEEN b.from_offset AND b.to_offset
+  LEFT JOIN """
+    + REMEMBERED
+    + """
   WHERE p.queue_id = %(queue)s AND p.topic_uuid = %(uuid)s
-  GROUP BY q.dedupe, m.partition, m."offset"
+  GROUP BY s.id, q.dedupe, m.partition, m."offset"
 )
 SELECT m.partition, m."offset",
   coalesce(e.arrival_batch, n.number) AS batch, coalesce(e.arrival_index, m."offset") AS place,
@@ -54,6 +69,7 @@ LEFT JOIN integration_seenmessage s ON q.dedupe AND s.queue_id = q.id
   AND s.message_id = m.message_id
   AND (s.topic_uuid <> %(uuid)s OR s.partition <> m.partition OR s."offset" < m."offset")
 """
+)
 _UNNUMBERED: Final = """
 SELECT count(*), min(partition), (array_agg("offset" ORDER BY partition, "offset"))[1]
 FROM {table} WHERE why = '' AND batch IS NULL

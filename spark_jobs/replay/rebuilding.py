@@ -13,7 +13,7 @@ from spark_jobs.fencing import Outcome
 from spark_jobs.imports.parameters import Structure
 from spark_jobs.imports.storing import same_structure
 from spark_jobs.replay.choosing import Chooser, Chosen, Record
-from spark_jobs.replay.giving import check_numbers, left_out
+from spark_jobs.replay.giving import APPLIED_IN, REMEMBERED, check_numbers, left_out
 from spark_jobs.replay.parameters import ReplayParameters
 from spark_jobs.replay.staging import Judged, Stage, Taken, keep_documents, whole
 from spark_jobs.staging import Session
@@ -21,21 +21,27 @@ from spark_jobs.staging import Session
 SHOWN_REJECTS: Final = 1_000
 # Only what was applied by then: in its batch, or by a later try of what had failed. What a person
 # has deleted or still holds was never applied; of what a replay gave back its batch tells. Asked
-# for as the newest, what has no number counts by Kafka's time. A queue that drops repeats applied
-# a message when it first passed it.
-_NUMBERED: Final = """
+# for as the newest, what has no number counts by Kafka's time. What is remembered tells which batch
+# applied it: others tried it before, or dropped it since.
+_NUMBERED: Final = (
+    """
 CREATE TEMPORARY TABLE rebuilt ON COMMIT DROP AS
 WITH numbers AS (
-  SELECT d.partition, d."offset", count(*) AS batches,
-    CASE WHEN q.dedupe THEN min(b.number) FILTER (WHERE b.committed_at <= %(until)s::timestamptz)
-      ELSE max(b.number) FILTER (WHERE b.committed_at <= %(until)s::timestamptz) END AS number
+  SELECT m.partition, m."offset", count(*) AS batches,
+    CASE WHEN s.seen_at > %(until)s::timestamptz THEN NULL
+      ELSE coalesce(min(b.number) FILTER (WHERE """
+    + APPLIED_IN
+    + """), CASE WHEN s.id IS NOT NULL THEN min(b.number) ELSE
+        max(b.number) FILTER (WHERE b.committed_at <= %(until)s::timestamptz) END) END AS number
   FROM integration_queuepartition p
-  JOIN integration_queue q ON q.id = p.queue_id
   JOIN integration_batchlog b ON b.partition_id = p.id AND b.topic_uuid = p.topic_uuid
-  JOIN {documents} d ON d.partition = p.partition
-    AND d."offset" BETWEEN b.from_offset AND b.to_offset
+  JOIN {documents} m ON m.partition = p.partition
+    AND m."offset" BETWEEN b.from_offset AND b.to_offset
+  LEFT JOIN """
+    + REMEMBERED
+    + """
   WHERE p.queue_id = %(queue)s AND p.topic_uuid = %(uuid)s
-  GROUP BY q.dedupe, d.partition, d."offset"
+  GROUP BY s.id, m.partition, m."offset"
 ), given AS (
   SELECT c.error_id FROM integration_errorchange c
   JOIN integration_messageerror e ON e.id = c.error_id
@@ -85,6 +91,7 @@ SELECT j.partition, j."offset", j.key, j.version, j.document, j.xml, j.message_i
     ELSE '' END AS why
 FROM judged j
 """
+)
 # As messages are judged one by one in the order of their arrival: one without a version replaces
 # all that came before it; among those behind it the highest version counts, the latest of equals.
 _STORE: Final = (

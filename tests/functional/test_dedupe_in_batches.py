@@ -9,8 +9,17 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
+from integration.actions.blocks import move_position
 from integration.delivery.steps import Step
-from integration.models import MessageError, MessageTrack, ObjectStructure, Queue, SeenMessage
+from integration.models import (
+    MessageError,
+    MessageTrack,
+    ObjectStructure,
+    Queue,
+    QueuePartition,
+    SeenMessage,
+    StoredObject,
+)
 from integration.runs.queues import run_queue
 from integration.values import content_hash
 from tests.support.builders import a_brief_queue as a_queue
@@ -166,6 +175,22 @@ def test_a_failure_that_is_handed_out_again_once_it_was_applied_is_applied_again
     drain(queue)
     assert MessageError.objects.get().ended == "DUPLICATE", "applied elsewhere"
     assert Effect.objects.count() == 2
+
+
+def test_a_failure_that_the_position_went_back_over_stays_older_than_what_is_dropped_there(
+    broker: Kafka,
+) -> None:
+    structure = ObjectStructure.objects.create(name="ASSET", key_paths=["$.a"])
+    queue = storing(a_queue(broker, dedupe=True, max_retries=0), structure)
+    broker.send(queue.topic, [{"b": 1}, {"a": 1, "name": "new"}])
+    drain(queue)
+    move_position(QueuePartition.objects.get(), 0)
+    drain(queue)
+    corrected = json.dumps({"a": 1, "name": "old"}).encode()
+    MessageError.objects.update(state="READY", not_before=None, edited_payload=corrected)
+    drain(queue)
+    assert MessageError.objects.get().ended == "SUPERSEDED"
+    assert StoredObject.objects.get().document["name"] == "new"
 
 
 def test_a_message_that_is_sent_again_with_another_count_is_a_repetition(broker: Kafka) -> None:
