@@ -76,7 +76,7 @@ def find(*, is_certain: bool, with_silent: bool) -> Traces:
     for provider in Provider.objects.filter(kind=Provider.Kind.KAFKA).order_by("name"):
         found = Traces()
         try:
-            _of_provider(provider, found)
+            _of_provider(provider, found, is_certain=is_certain)
         except (BrokerUnreachableError, ProviderUnusableError) as e:
             if not with_silent:
                 raise
@@ -91,7 +91,7 @@ def find(*, is_certain: bool, with_silent: bool) -> Traces:
     return traces
 
 
-def _of_provider(provider: Provider, traces: Traces) -> None:
+def _of_provider(provider: Provider, traces: Traces, *, is_certain: bool) -> None:
     queues = list(
         Queue.objects.filter(provider=provider, partitions__isnull=False)
         .distinct()
@@ -104,7 +104,7 @@ def _of_provider(provider: Provider, traces: Traces) -> None:
             raise BrokerUnreachableError(provider.name, f"{queue.topic} is moving between brokers")
     for queue in queues:
         _of_queue(provider, queue, by_topic[queue.topic], traces)
-    _of_relay(provider, traces)
+    _of_relay(provider, traces, is_certain=is_certain)
 
 
 def _of_queue(provider: Provider, queue: Queue, look: TopicLook | None, traces: Traces) -> None:
@@ -171,15 +171,20 @@ def _position(queue: Queue, place: QueuePartition, facts: Mapping[str, object]) 
     )
 
 
-def _of_relay(provider: Provider, traces: Traces) -> None:
+def _of_relay(provider: Provider, traces: Traces, *, is_certain: bool) -> None:
     """Look at all shards together: which topics each has had since the backup, nobody knows.
 
     Where the provider was moved, the cluster before may have what waits, and this one need not tell
-    of it. Raises BrokerUnreachableError, ProviderUnusableError.
+    of it. A shard that is in doubt keeps what it knows of that one until people have decided, which
+    alone makes no server that went on from an earlier state one that lost something.
+
+    Raises BrokerUnreachableError, ProviderUnusableError.
     """
     leases = {lease.shard: lease for lease in RelayLease.objects.filter(provider=provider)}
     ahead = _ahead(provider, leases) if leases else {}
     moved = former_cluster.moved(provider)
+    if not (ahead or is_certain):
+        moved = [lease for lease in moved if lease.in_doubt_since is None]
     if not (ahead or moved):
         return
     former = former_cluster.with_batch(moved)

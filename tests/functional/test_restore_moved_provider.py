@@ -215,6 +215,18 @@ def test_people_are_asked_though_the_cluster_that_is_named_now_has_nothing(
     relay(provider, 0, lambda: states(rows[0].pk) == ["PUBLISHED"])
 
 
+def test_a_standby_that_lost_nothing_goes_on_though_a_shard_is_in_doubt_since_a_move(
+    broker: Kafka,
+) -> None:
+    """It keeps what it knows of the former cluster until people have decided, also for weeks."""
+    provider = a_provider(bootstrap_servers=broker.bootstrap)
+    create_topics(provider, three_shards(provider))
+    RelayLease.objects.filter(shard=1).update(cluster="another")
+    restore = Restore.objects.create(noticed_by="timeline", text="a standby took over")
+
+    assert examining.look(restore).closed_at is not None
+
+
 def test_no_decision_is_made_upon_a_look_at_another_cluster(broker: Kafka) -> None:
     provider = a_provider(bootstrap_servers=broker.bootstrap)
     rows = three_shards(provider)
