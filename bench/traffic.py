@@ -138,6 +138,18 @@ def committed(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
         reader.close()
 
 
+def first_from(bootstrap: str, topic: str, partition: int, offset: int) -> Any:
+    """The first record from an offset on, committed or not; None where there is none."""
+    more = {"isolation.level": "read_uncommitted", "enable.partition.eof": True}
+    reader = _reader(bootstrap, **more)
+    try:
+        reader.assign([TopicPartition(topic, partition, offset)])
+        came = reader.consume(1, FLUSH_SECONDS)
+        return came[0] if came and came[0].error() is None else None
+    finally:
+        reader.close()
+
+
 def _reader(bootstrap: str, **more: object) -> Consumer:
     properties: dict[str, Any] = {
         **QUIET,

@@ -103,13 +103,17 @@ def remember(rig: Rig, book: Sequence[Entry]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Untrue:
-    """A message that Kafka has `count` times, and what its sender was told, if anything."""
+    """A message that Kafka has `count` times, and what its sender was told, if anything.
+
+    `found` is what lies at the place that it was told, committed or not.
+    """
 
     queue: str
     seq: int
     fate: Fate | None
     count: int
     told: str
+    found: str = ""
 
 
 def untrue(ledger: Ledger, book: Sequence[Entry]) -> list[Untrue]:

@@ -1,12 +1,16 @@
 """What Kafka has: everything in a topic that a reader of committed records sees."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from bench import traffic
 from bench.chaos.plan import PARTITIONS, SEQ_HEADER, channel_of
+
+# As the senders note it: partition@offset.
+PLACE: Final = re.compile(r"(\d+)@(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,17 @@ def book(bootstrap: str, topics: Sequence[str]) -> list[Entry]:
         for record in traffic.committed(bootstrap, topic, PARTITIONS[topic])
         if (seq := dict(record.headers() or ()).get(SEQ_HEADER)) is not None and record.value()
     ]
+
+
+def found_at(bootstrap: str, topic: str, told: str) -> str:
+    """What lies at the place that a sender was told, committed or not; empty: it was told none."""
+    if (place := PLACE.search(told)) is None:
+        return ""
+    record = traffic.first_from(bootstrap, topic, *map(int, place.groups()))
+    if record is None:
+        return "nothing behind it"
+    seq = dict(record.headers() or ()).get(SEQ_HEADER, b"")
+    return f"{seq.decode()} at {record.partition()}@{record.offset()}"
 
 
 def published(bootstrap: str, topic: str) -> list[tuple[str, int]]:

@@ -5,7 +5,7 @@ import random
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from bench import interrupting, traffic
@@ -79,7 +79,10 @@ class ChaosRun:
         book = reading.book(self.rig.bootstrap, plan.INBOUND)
         accounting.remember(self.rig, book)
         interrupting.say(f"{len(book)} messages are in Kafka; waiting for what is left of them")
-        self.untrue = accounting.untrue(self.ledger, book)
+        self.untrue = [
+            replace(each, found=reading.found_at(self.rig.bootstrap, each.queue, each.told))
+            for each in accounting.untrue(self.ledger, book)
+        ]
         took = self._until_over()
         duty.ending.set()
         duty.join()
