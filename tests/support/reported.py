@@ -17,7 +17,9 @@ def _in_utf8(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, dict):
-        return {name: _in_utf8(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_in_utf8, value))
+        return {_in_utf8(name): _in_utf8(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_in_utf8(part) for part in value]
+    if isinstance(value, tuple):
+        return tuple(_in_utf8(part) for part in value)
     return value
