@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from django import template
 from django.template.defaultfilters import truncatechars
-from django.urls import reverse
+from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
@@ -184,9 +184,14 @@ def pace(rate: float | str | None) -> str:
 
 
 @register.filter
-@lru_cache(maxsize=1_000)
 def queue_page(name: str) -> str:
     """The address of a queue's page."""
+    return _queue_page(name, get_script_prefix(), get_urlconf())
+
+
+@lru_cache(maxsize=1_000)
+def _queue_page(name: str, _prefix: str, _urlconf: str | None) -> str:
+    """The same console may be reached below several prefixes: each has addresses of its own."""
     return reverse("queue", args=[name])
 
 

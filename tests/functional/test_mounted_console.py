@@ -20,6 +20,7 @@ from django.urls import get_script_prefix, get_urlconf, reverse, set_script_pref
 from config import settings as shipped
 from console.mounting import ADDRESSES, NEEDED
 from console.people.company.rechecks import CHECKED
+from console.templatetags.sluice import queue_page
 from devstack.servers import Servers
 from sluice_cli.asking import Connection
 from sluice_cli.main import built
@@ -110,6 +111,15 @@ def test_every_page_stays_below_the_prefix(servers: Servers, administrator: Clie
     assert not astray
     assert spelt >= SPELLING
     assert drawn > 40
+
+
+def test_no_address_is_carried_from_one_prefix_to_another() -> None:
+    path = queue_page("one")
+    set_script_prefix("/ops/")
+    try:
+        assert queue_page("one") == f"/ops{path}"
+    finally:
+        set_script_prefix("/")
 
 
 @pytest.mark.usefixtures("host")
