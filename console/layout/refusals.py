@@ -53,7 +53,9 @@ def _session_over(request: HttpRequest) -> HttpResponse:
 
 def _is_only_read(request: HttpRequest) -> bool:
     """Return whether the request changes nothing. The way back from a company login does."""
-    return request.method in SAFE_METHODS and request.path != reverse("company-callback")
+    found = request.resolver_match
+    is_callback = found is not None and found.url_name == "company-callback"
+    return request.method in SAFE_METHODS and not is_callback
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
